@@ -1,0 +1,1 @@
+"""The page at the server's root: streams, their messages as they arrive, producers, snapshots."""

@@ -1,0 +1,1 @@
+"""The HTTP surface of the embedded server: a plain ASGI application."""
