@@ -1,0 +1,1 @@
+"""Rows to messages and back: Arrow to JSON, JSON to Arrow."""
