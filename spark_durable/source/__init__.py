@@ -1,0 +1,1 @@
+"""The source: the driver plans exact ranges, executors read them."""
