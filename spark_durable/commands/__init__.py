@@ -1,0 +1,1 @@
+"""The commands behind ``spark-durable``; each has one module."""
