@@ -24,6 +24,11 @@ tests/node/node_modules/.installed: tests/node/package.json tests/node/package-l
 	cd tests/node && npm install --no-save --no-audit --no-fund --silent
 	@touch $@
 
+# Delta's jars, fetched before several processes ask for them at once: Ivy's cache has no lock.
+$(VENV)/.jars: $(VENV)/.installed
+	$(BIN)/python -c "from spark_durable.local import local_spark; local_spark(delta=True).stop()"
+	@touch $@
+
 # PostgreSQL for the outbox relay. Installed where the user may; elsewhere the tests say what to do.
 postgres:
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null || { \
@@ -54,11 +59,11 @@ check: $(VENV)/.installed  ## formatter, linter, strict types
 audit: $(VENV)/.installed  ## known vulnerabilities of the locked dependencies (asks osv.dev)
 	$(BIN)/python -m tests.audit requirements.lock
 
-test: setup check postgres chromium tests/node/node_modules/.installed  ## the tests (under 30 minutes on 2 cores)
+test: setup check $(VENV)/.jars postgres chromium tests/node/node_modules/.installed  ## the tests (under 30 minutes on 2 cores)
 	$(BIN)/python -m tests.audit --unless-offline requirements.lock
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
-test-long: setup postgres tests/node/node_modules/.installed  ## the long versions: 20 and 50 kills, 1 and 2 GB
+test-long: setup $(VENV)/.jars postgres tests/node/node_modules/.installed  ## the long versions: 20 and 50 kills, 1 and 2 GB
 	$(BIN)/python -m pytest -m long $(ARGS)
 
 test-matrix: setup tests/node/node_modules/.installed  ## core tests and wheel on Spark 4.0, 4.1, 4.2

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,6 +26,13 @@ NODE = Path(__file__).parent / "node"
 os.environ["PYSPARK_PYTHON"] = sys.executable
 os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+# Tests start many short-lived JVMs: they end before what the optimizing compiler makes pays off.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+# Examples wait for servers and share cores: how long one takes says nothing. A change must not
+# fail in CI by what it has not touched: there the examples are the same each time.
+settings.register_profile("here", deadline=None, derandomize="CI" in os.environ)
+settings.load_profile("here")
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ def updates(url: str, offset: str) -> list[Any]:
     return found
 
 
+@pytest.mark.long  # three times spark-submit
 def test_killed_at_publishing_stopped_at_reading_then_done_while_appends_go_on(
     embedded: Server,
 ) -> None:

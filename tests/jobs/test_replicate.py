@@ -46,6 +46,7 @@ def bucket(server: str, name: str) -> str:
     return url
 
 
+@pytest.mark.long  # twice spark-submit
 def test_killed_in_the_middle_then_followed_until_told_to_stop(
     embedded: Server, target: str, tmp_path: Path
 ) -> None:

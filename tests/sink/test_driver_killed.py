@@ -81,10 +81,10 @@ def kill_and_restart(
 
 
 @pytest.mark.timeout(1800)
-def test_killed_four_times(
+def test_killed_twice(
     spark: SparkSession, embedded: Server, node: Server, tmp_path: Path
 ) -> None:
-    kill_and_restart(spark, [embedded, node], tmp_path, kills=4, seed=1)
+    kill_and_restart(spark, [embedded, node], tmp_path, kills=2, seed=1)
 
 
 @pytest.mark.long

@@ -143,6 +143,7 @@ def test_an_executor_killed_while_it_sends(
     assert_exactly_once(ids(url), range(ROWS))
 
 
+@pytest.mark.long
 def test_another_number_of_cores(
     embedded: Server, node: Server, tmp_path: Path, spark_files: Path
 ) -> None:

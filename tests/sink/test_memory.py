@@ -88,8 +88,9 @@ def write_partition(spark: SparkSession, server: Server, order: str, megabytes: 
 
 
 @pytest.mark.parametrize("order", ["keep", "sort", "trust"])
-def test_a_partition_of_300_megabytes(spark: SparkSession, embedded: Server, order: str) -> None:
-    assert write_partition(spark, embedded, order, 300) < 256 * MB
+def test_a_partition_of_400_megabytes(spark: SparkSession, embedded: Server, order: str) -> None:
+    # A worker may begin as a bare fork, so that a third of this is what it imports.
+    assert write_partition(spark, embedded, order, 400) < 360 * MB
 
 
 @pytest.mark.long

@@ -6,16 +6,11 @@ import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
-from hypothesis import settings
 
 from tests.source.chained_like import ChainedLike
 from tests.source.ursula_like import UrsulaLike
 
 NewStream = Callable[[], str]
-
-# Examples wait for servers and share cores: how long one takes says nothing.
-settings.register_profile("source", deadline=None)
-settings.load_profile("source")
 
 
 @pytest.fixture

@@ -164,8 +164,8 @@ def kill_and_restart(
 
 
 @pytest.mark.timeout(900)
-def test_killed_four_times(spark: SparkSession, server: Server, tmp_path: Path) -> None:
-    kill_and_restart(spark, server, tmp_path, kills=4, seed=41)
+def test_killed_twice(spark: SparkSession, embedded: Server, tmp_path: Path) -> None:
+    kill_and_restart(spark, embedded, tmp_path, kills=2, seed=41)
 
 
 @pytest.mark.long

@@ -276,7 +276,7 @@ QUIET = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 FLAT = StructType([StructField("a", LongType()), StructField("b", TimestampType())])
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=QUIET, derandomize=True)
+@settings(max_examples=8, deadline=None, suppress_health_check=QUIET)
 @given(schema=SCHEMAS, seed=st.integers(0, 2**32), how=HOW, zone=ZONES)
 @example(schema=FLAT, seed=1, how=(0.003, 0.01), zone="America/New_York")
 def test_agrees_with_from_json(
