@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
@@ -31,7 +32,7 @@ class Request:
         self._query: dict[str, list[str]] | None = None
 
     def header(self, name: str) -> str | None:
-        value = self._headers.get(name.lower().encode())
+        value = self._headers.get(_wire_name(name))
         return None if value is None else value.decode("latin-1").strip()
 
     def flag(self, name: str) -> bool:
@@ -126,7 +127,12 @@ class Request:
             budget.give_back(held)
 
     def __contains__(self, header: str) -> bool:
-        return header.lower().encode() in self._headers
+        return _wire_name(header) in self._headers
+
+
+@cache  # only names that the code itself asks for
+def _wire_name(name: str) -> bytes:
+    return name.lower().encode()
 
 
 def client_of(address: str) -> str:

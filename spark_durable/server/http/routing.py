@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote
 
@@ -90,6 +91,7 @@ def decode_segment(raw: bytes) -> str:
         raise HttpError(400, "the path is not UTF-8") from None
 
 
+@lru_cache(1024)  # whoever appends or polls asks for the same few paths again and again
 def resolve(raw_path: bytes) -> Target | None:
     """What a path names; None if it lies under neither root."""
     if raw_path.startswith(b"/v1/stream/"):

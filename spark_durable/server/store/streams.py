@@ -11,6 +11,7 @@ import math
 import weakref
 from bisect import bisect_right
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from .model import DEFAULT_CONTENT_TYPE, ProducerTriple, StreamStat
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from .journal import Change
 
 
+@lru_cache(256)
 def media_type(content_type: str | None) -> str:
     """What counts when content types are compared: no parameters, no case."""
     return (content_type or DEFAULT_CONTENT_TYPE).split(";", 1)[0].strip().lower()
