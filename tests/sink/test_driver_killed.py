@@ -81,9 +81,7 @@ def kill_and_restart(
 
 
 @pytest.mark.timeout(1800)
-def test_killed_twice(
-    spark: SparkSession, embedded: Server, node: Server, tmp_path: Path
-) -> None:
+def test_killed_twice(spark: SparkSession, embedded: Server, node: Server, tmp_path: Path) -> None:
     kill_and_restart(spark, [embedded, node], tmp_path, kills=2, seed=1)
 
 
