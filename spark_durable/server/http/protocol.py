@@ -28,7 +28,7 @@ _DISCARD_LIMIT: Final = 64 << 20
 
 # What connections may read before their handlers take it: all together, and each one.
 _READ_AHEAD_TOTAL: Final = 32 << 20
-_READ_AHEAD_MOST: Final = 1 << 20
+_READ_AHEAD_MOST: Final = 8 << 20
 _READ_AHEAD_LEAST: Final = 64 << 10
 
 # How long a connection too many is kept, to be told so when its request comes.
@@ -182,7 +182,9 @@ class BoundedProtocol(HttpToolsProtocol):
         ahead = len(cycle.body)
         if ahead >= _READ_AHEAD_LEAST and ahead >= self._read_ahead():
             self.flow.pause_reading()
-        cycle.message_event.set()
+            # The handler wants the whole body: woken for every piece, it would take a turn of the
+            # loop for each. The end of the message wakes it by itself.
+            cycle.message_event.set()
 
     def _read_ahead(self) -> int:
         """Much for a few connections, as each pause costs a turn of the loop; little for many."""

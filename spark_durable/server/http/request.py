@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from functools import cache
+from types import TracebackType
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
@@ -86,48 +85,77 @@ class Request:
             raise HttpError(400, "Content-Length must be a number")
         return int(text)
 
-    @asynccontextmanager
-    async def body(self, limit: int, budget: ByteBudget) -> AsyncIterator[bytes]:
+    def body(self, limit: int, budget: ByteBudget) -> _Body:
         """The whole body, held against ``budget`` until the block is left.
 
         Past ``limit`` the answer is 413, told before the body is read where its length is known.
         A client that leaves in the middle raises ClientGone: half a body is never handed out.
         """
-        length = self.content_length()
-        if not length and "Transfer-Encoding" not in self:
-            yield b""
-            return
-        if length is not None and length > limit:
-            raise _too_large(limit)
-        held = length or 0
-        await budget.take(held)
-        try:
-            parts: list[bytes] = []
-            received = 0
-            while True:
-                message = await self.receive()
-                if message["type"] == "http.disconnect":
-                    raise ClientGone
-                part = message["body"]
-                received += len(part)
-                if received > limit:
-                    raise _too_large(limit)
-                while received > held:
-                    # Asked for without waiting: two growing bodies must not wait for each other.
-                    if not budget.try_take(_STEP):
-                        raise overloaded()
-                    held += _STEP
-                parts.append(part)
-                if not message["more_body"]:
-                    break
-            whole = parts[0] if len(parts) == 1 else b"".join(parts)
-            del parts, part, message
-            yield whole
-        finally:
-            budget.give_back(held)
+        return _Body(self, limit, budget)
 
     def __contains__(self, header: str) -> bool:
         return _wire_name(header) in self._headers
+
+
+class _Body:
+    """What ``Request.body`` gives: every request passes here, and a generator costs twice as much.
+
+    >>> async with request.body(limit, budget) as body: ...
+    """
+
+    __slots__ = ("_budget", "_held", "_limit", "_request")
+
+    def __init__(self, request: Request, limit: int, budget: ByteBudget) -> None:
+        self._request = request
+        self._limit = limit
+        self._budget = budget
+        self._held = 0
+
+    async def __aenter__(self) -> bytes:
+        length = self._request.content_length()
+        if not length and "Transfer-Encoding" not in self._request:
+            return b""
+        if length is not None and length > self._limit:
+            raise _too_large(self._limit)
+        await self._budget.take(length or 0)
+        self._held = length or 0
+        try:
+            return await self._whole()
+        except BaseException:
+            self._give_back()
+            raise
+
+    async def _whole(self) -> bytes:
+        parts: list[bytes] = []
+        received = 0
+        while True:
+            message = await self._request.receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            part = message["body"]
+            received += len(part)
+            if received > self._limit:
+                raise _too_large(self._limit)
+            while received > self._held:
+                # Asked for without waiting: two growing bodies must not wait for each other.
+                if not self._budget.try_take(_STEP):
+                    raise overloaded()
+                self._held += _STEP
+            parts.append(part)
+            if not message["more_body"]:
+                return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._give_back()
+
+    def _give_back(self) -> None:
+        self._budget.give_back(self._held)
+        self._held = 0
 
 
 @cache  # only names that the code itself asks for
