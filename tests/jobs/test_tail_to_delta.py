@@ -31,6 +31,7 @@ def commits(table: Path) -> int:
     return len(list((table / "_delta_log").glob("*.json")))
 
 
+@pytest.mark.long  # twice spark-submit
 def test_killed_in_the_middle_then_followed_until_told_to_stop(
     embedded: Server, tmp_path: Path
 ) -> None:
