@@ -125,9 +125,10 @@ def test_one_unbounded_answer_in_bounded_memory(node: Server) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-def test_a_gigabyte_in_one_answer(spark: SparkSession, node: Server) -> None:
-    url = node.stream("gigabyte")
-    count = fill(url, 1024)
+def test_the_longest_answer_of_the_reference_server(spark: SparkSession, node: Server) -> None:
+    """It makes its answer as one string, and V8 has none past 512 MB: then it answers 500."""
+    url = node.stream("longest")
+    count = fill(url, 480)
     assert growth_of_a_worker(url, count) < 300 * 1024
     assert read_in_order(spark, url, count) >= 1
 
