@@ -27,9 +27,8 @@ def test_nothing_is_lost_and_nothing_doubled() -> None:
         assert report.faults[fault] > 0, report.text()
 
 
-@pytest.mark.parametrize("seed", [3])
-def test_without_spark(seed: int) -> None:
-    report = run(seed, 20, spark=False)
+def test_without_spark() -> None:
+    report = run(3, 20, spark=False)
     assert report.passed, report.text()
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from spark_durable.publish.contract import Event, Publisher
-from spark_durable.publish.relay.model import OpenEvent, Settled
+from spark_durable.publish.relay.model import Assignment, OpenEvent, Settled
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -50,7 +50,44 @@ class OutboxStore(Protocol):
         """Lets go of a batch without results. Its plan stays."""
 
 
-def addressed(publisher: Publisher, event: Event) -> tuple[str | None, str]:
+def open_event(
+    row: Mapping[str, Any], publisher: Publisher, problem: str | None, *, replan: bool
+) -> OpenEvent:
+    """A row of any store as the engine sees it: no payload, the committed plan unless ``replan``.
+
+    ``problem`` is what the store finds wrong with the row; without one the event gets an address.
+    """
+    event = Event(
+        row["event_id"],
+        row["event_type"] or "",
+        b"",
+        partition_key=row["partition_key"],
+        ordering_key=row["ordering_key"],
+        destination=row["destination"],
+    )
+    address = ""
+    if problem is None:
+        problem, address = _addressed(publisher, event)
+    place = None
+    if row["producer_id"] is not None and not replan:
+        place = Assignment(
+            row["address"], row["producer_id"], row["epoch"], row["seq"], row["position"]
+        )
+    return OpenEvent(
+        event_id=row["event_id"],
+        address=address,
+        key=row["ordering_key"],
+        size=row["size"] or 0,
+        attempts=row["attempts"],
+        available_at=row["available_at"],
+        assignment=place,
+        cut=row["cut"],
+        ambiguous=row["ambiguous"],
+        problem=problem,
+    )
+
+
+def _addressed(publisher: Publisher, event: Event) -> tuple[str | None, str]:
     """Why the event has no address, or the address; its payload is not looked at here."""
     try:
         address = publisher.address(event)

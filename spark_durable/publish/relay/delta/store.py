@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from spark_durable.protocol.errors import RelayError
-from spark_durable.publish.contract import Event, Publisher
+from spark_durable.publish.contract import Publisher
 from spark_durable.publish.relay.delta import intake
 from spark_durable.publish.relay.delta.rows import STATE, pending_row, settled_row, sortable
 from spark_durable.publish.relay.delta.tables import (
@@ -23,8 +23,8 @@ from spark_durable.publish.relay.delta.tables import (
     TableRef,
     relay_session,
 )
-from spark_durable.publish.relay.model import Assignment, OpenEvent, Settled, Status
-from spark_durable.publish.relay.store import Batch, addressed
+from spark_durable.publish.relay.model import OpenEvent, Settled, Status
+from spark_durable.publish.relay.store import Batch, open_event
 from spark_durable.publish.relay.vocabulary import LOCKED, Vocabulary
 
 # How many events a chunk of the backlog holds; the working set takes in whole chunks.
@@ -228,34 +228,7 @@ class DeltaOutbox:
         return rows
 
     def _open_event(self, row: dict[str, Any]) -> OpenEvent:
-        event = Event(
-            row["event_id"],
-            row["event_type"] or "",
-            b"",
-            partition_key=row["partition_key"],
-            ordering_key=row["ordering_key"],
-            destination=row["destination"],
-        )
-        problem, address = row["problem"], ""
-        if problem is None:
-            problem, address = addressed(self._publisher, event)
-        place = None
-        if row["producer_id"] is not None and not self._replan:
-            place = Assignment(
-                row["address"], row["producer_id"], row["epoch"], row["seq"], row["position"]
-            )
-        return OpenEvent(
-            event_id=row["event_id"],
-            address=address,
-            key=row["ordering_key"],
-            size=row["size"],
-            attempts=row["attempts"],
-            available_at=row["available_at"],
-            assignment=place,
-            cut=row["cut"],
-            ambiguous=row["ambiguous"],
-            problem=problem,
-        )
+        return open_event(row, self._publisher, row["problem"], replan=self._replan)
 
     def commit_plan(self, batch: Batch, assigned: Sequence[OpenEvent]) -> None:
         """Also drops the events that an earlier run brought to their end."""

@@ -15,13 +15,13 @@ from psycopg.rows import dict_row
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_durable.protocol.errors import LeaseLostError, OptionError, RelayError
-from spark_durable.publish.contract import Event, Publisher
-from spark_durable.publish.relay.model import Assignment, OpenEvent, Settled, Status
+from spark_durable.publish.contract import Publisher
+from spark_durable.publish.relay.model import OpenEvent, Settled, Status
 from spark_durable.publish.relay.policy import lane_number
 from spark_durable.publish.relay.postgres import schema
 from spark_durable.publish.relay.postgres.schema import Names
 from spark_durable.publish.relay.postgres.statements import Statements
-from spark_durable.publish.relay.store import Batch, addressed
+from spark_durable.publish.relay.store import Batch, open_event
 from spark_durable.publish.relay.vocabulary import LOCKED, Vocabulary
 
 _PLANNED_FIELDS: list[tuple[str, pa.DataType]] = [
@@ -149,34 +149,7 @@ class PostgresOutbox:
         return tuple(self._open_event(row) for row in rows)
 
     def _open_event(self, row: dict[str, Any]) -> OpenEvent:
-        event = Event(
-            row["event_id"],
-            row["event_type"] or "",
-            b"",
-            partition_key=row["partition_key"],
-            ordering_key=row["ordering_key"],
-            destination=row["destination"],
-        )
-        problem, address = self._problem(row), ""
-        if problem is None:
-            problem, address = addressed(self._publisher, event)
-        place = None
-        if row["producer_id"] is not None and not self._replan:
-            place = Assignment(
-                row["address"], row["producer_id"], row["epoch"], row["seq"], row["position"]
-            )
-        return OpenEvent(
-            event_id=row["event_id"],
-            address=address,
-            key=row["ordering_key"],
-            size=row["size"] or 0,
-            attempts=row["attempts"],
-            available_at=row["available_at"],
-            assignment=place,
-            cut=row["cut"],
-            ambiguous=row["ambiguous"],
-            problem=problem,
-        )
+        return open_event(row, self._publisher, self._problem(row), replan=self._replan)
 
     def _problem(self, row: dict[str, Any]) -> str | None:
         if row["size"] is None:
