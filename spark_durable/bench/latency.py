@@ -15,15 +15,22 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _INTERVAL = 0.25
-_WARM_UP = 12
+_FIRST = 8  # messages of every query that are not counted: its first batches are slow
+_WARM_UP = 60  # of the first, discarded turn: the JVM compiles what a micro-batch runs
 
 
-def measure_latency(parties: Parties, messages: int, report: Report) -> None:
-    """The same trickle into a stream and then into a topic, a query tailing each."""
-    mine = _of_stream(parties, messages)
-    peer = _of_topic(parties, messages)
-    report.rates["latency_seconds"] = Samples(tuple(mine))
-    report.rates["latency_kafka_seconds"] = Samples(tuple(peer))
+def measure_latency(parties: Parties, messages: int, rounds: int, report: Report) -> None:
+    """The same trickle into a stream and into a topic, a query tailing each, in turns."""
+    parties_in_turn = {"latency_seconds": _of_stream, "latency_kafka_seconds": _of_topic}
+    found: dict[str, list[float]] = {name: [] for name in parties_in_turn}
+    for trickle in parties_in_turn.values():
+        trickle(parties, _WARM_UP)
+    for _ in range(rounds):
+        for name, trickle in parties_in_turn.items():
+            found[name] += trickle(parties, messages // rounds)
+    for name, seconds in found.items():
+        report.rates[name] = Samples(tuple(seconds))
+    mine, peer = found.values()
     for name, share in (("latency_p50_vs_kafka", 0.5), ("latency_p99_vs_kafka", 0.99)):
         own, other = percentile(mine, share), percentile(peer, share)
         detail = f"{own * 1000:.0f} ms, Kafka {other * 1000:.0f} ms"
@@ -79,16 +86,16 @@ def _trickle(rows: DataFrame, messages: int, send: Callable[[str], object]) -> l
     with tempfile.TemporaryDirectory() as checkpoint:
         query = rows.writeStream.foreachBatch(note).option("checkpointLocation", checkpoint).start()
         try:
-            for _ in range(_WARM_UP + messages):
+            for _ in range(_FIRST + messages):
                 send(f'{{"at": {time.time():.6f}}}')
                 time.sleep(_INTERVAL)
             deadline = time.monotonic() + 30
-            while len(arrived) < _WARM_UP + messages and time.monotonic() < deadline:
+            while len(arrived) < _FIRST + messages and time.monotonic() < deadline:
                 if (failure := query.exception()) is not None:
                     raise failure
                 time.sleep(0.1)
         finally:
             query.stop()
-    if len(arrived) < _WARM_UP + messages:
-        raise RuntimeError(f"only {len(arrived)} of {_WARM_UP + messages} messages arrived")
-    return arrived[_WARM_UP:]
+    if len(arrived) < _FIRST + messages:
+        raise RuntimeError(f"only {len(arrived)} of {_FIRST + messages} messages arrived")
+    return arrived[_FIRST:]

@@ -30,7 +30,7 @@ class Settings:
     shape: RowShape
     rows: int
     rounds: int
-    latency_messages: int = 60
+    latency_messages: int = 200
     streams: int = 10_000
 
 
@@ -65,7 +65,7 @@ def _measure_on_spark(case: str, everyone: Parties, settings: Settings, report: 
         measure_source(everyone, shape, rows, rounds, report)
         measure_ceiling(everyone, shape, rows, rounds, report)
     elif case == "latency":
-        measure_latency(everyone, settings.latency_messages, report)
+        measure_latency(everyone, settings.latency_messages, rounds, report)
     elif case == "streams":
         measure_streams(everyone, settings.streams, rounds, report)
     elif case == "loop":

@@ -32,6 +32,7 @@ from spark_durable.sink.plan import (
 )
 from spark_durable.sink.routes import by_stream
 from spark_durable.sink.spool import Spool
+from spark_durable.worker import after_task
 
 if TYPE_CHECKING:
     from spark_durable.sink.lane import Texts
@@ -68,7 +69,9 @@ def run_task(plan: SinkPlan, place: Place, batches: Iterator[pa.RecordBatch]) ->
         writer = _PartitionWriter(plan, place, spool, outbox)
         for messages in messages_of(plan, batches):
             writer.add(messages)
-        return writer.finish()
+        report = writer.finish()
+    after_task()
+    return report
 
 
 def messages_of(plan: SinkPlan, batches: Iterator[pa.RecordBatch]) -> Iterator[Messages]:

@@ -46,6 +46,7 @@ from spark_durable.source.session import time_zone
 from spark_durable.source.spans import Span
 from spark_durable.source.target import Target
 from spark_durable.source.wire import Wire, open_wire
+from spark_durable.worker import after_task
 
 # Snapshots that follow each other faster than they can be read are given up, and the error told.
 _MAX_OVERTAKEN: Final = 20
@@ -79,6 +80,7 @@ class PartReader:
                 span = fetched.span()
                 if len(span.messages):
                     yield rows.rows(fetched.of, span, fetched.kind, fetched.width)
+        after_task()
 
     def _fetch(self, wire: Wire, parts: tuple[Part, ...]) -> Iterator[_Fetched]:
         for part in parts:
