@@ -120,7 +120,10 @@ class BlockReader:
         try:
             table = pj.read_json(
                 pa.BufferReader(join_ndjson(messages.array)),
-                pj.ReadOptions(block_size=max(_BLOCK_BYTES, int(messages.lengths.max()) + 1)),
+                # One thread: the executor's other cores have tasks of their own.
+                pj.ReadOptions(
+                    use_threads=False, block_size=max(_BLOCK_BYTES, int(messages.lengths.max()) + 1)
+                ),
                 pj.ParseOptions(
                     explicit_schema=self._wire, unexpected_field_behavior=self._other_fields
                 ),
