@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _INTERVAL = 0.25
 _FIRST = 8  # messages of every query that are not counted: its first batches are slow
-_WARM_UP = 60  # of the first, discarded turn: the JVM compiles what a micro-batch runs
+_WARM_UP = 150  # of the first, discarded turn: the JVM compiles what a micro-batch runs
 
 
 def measure_latency(parties: Parties, messages: int, rounds: int, report: Report) -> None:
@@ -83,19 +83,27 @@ def _trickle(rows: DataFrame, messages: int, send: Callable[[str], object]) -> l
         now = time.time()
         arrived.extend(now - at for at in sent)
 
+    def await_arrival(count: int) -> None:
+        deadline = time.monotonic() + 60
+        while len(arrived) < count:
+            if (failure := query.exception()) is not None:
+                raise failure
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"only {len(arrived)} of {count} messages arrived")
+            time.sleep(0.05)
+
+    def send_now() -> None:
+        send(f'{{"at": {time.time():.6f}}}')
+
     with tempfile.TemporaryDirectory() as checkpoint:
         query = rows.writeStream.foreachBatch(note).option("checkpointLocation", checkpoint).start()
         try:
+            send_now()
+            await_arrival(1)  # the query runs
             for _ in range(_FIRST + messages):
-                send(f'{{"at": {time.time():.6f}}}')
+                send_now()
                 time.sleep(_INTERVAL)
-            deadline = time.monotonic() + 30
-            while len(arrived) < _FIRST + messages and time.monotonic() < deadline:
-                if (failure := query.exception()) is not None:
-                    raise failure
-                time.sleep(0.1)
+            await_arrival(1 + _FIRST + messages)
         finally:
             query.stop()
-    if len(arrived) < _FIRST + messages:
-        raise RuntimeError(f"only {len(arrived)} of {_FIRST + messages} messages arrived")
-    return arrived[_FIRST:]
+    return arrived[1 + _FIRST :]
