@@ -41,8 +41,6 @@ def local_spark(
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "4",
-        # Over TCP every task waits 40 ms for its first rows: Nagle's algorithm meets delayed ACKs.
-        "spark.python.unix.domain.socket.enabled": "true",
         # After every commit Delta runs this many tasks over its log: 50 unless told otherwise.
         **({**DELTA, "spark.databricks.delta.snapshotPartitions": "2"} if delta else {}),
         **(conf or {}),

@@ -1,34 +1,48 @@
-"""What a task leaves behind in Spark's Python worker."""
+"""What a worker process does around a task, seen in processes of its own."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
+import pytest
+
+COLLECTOR = """
 import gc
-import time
-from collections.abc import Iterator
-
-from pyspark.sql import SparkSession
-
 from spark_durable.worker import after_task
-from tests.conftest import Server
+after_task()
+print(gc.get_freeze_count())
+"""
+
+CONNECTION = """
+import socket
+from spark_durable.worker import before_rows
+files = open("/dev/null"), *socket.socketpair()  # neither is a connection over TCP
+with socket.create_server(("127.0.0.1", 0)) as server:
+    jvm = socket.create_connection(server.getsockname())
+    worker, _ = server.accept()
+worker.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+before_rows()
+print(worker.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK))
+"""
+
+IN_A_TASK = "from pyspark import TaskContext; TaskContext._getOrCreate()\n"
 
 
-def frozen(_: Iterator[int]) -> Iterator[int]:
-    time.sleep(0.3)  # long enough that the other task needs another worker
-    yield gc.get_freeze_count()
+def printed(program: str) -> int:
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout)
 
 
-def test_a_task_leaves_little_to_collect_after_the_next_one(
-    spark: SparkSession, embedded: Server
-) -> None:
-    stream = embedded.stream()
-    rows = spark.range(20, numPartitions=2)
-    rows.write.format("durablestream").mode("append").save(stream)
-    assert spark.read.format("durablestream").load(stream).count() == 20
-    # Modules of pyarrow, pandas and this package are tens of thousands of objects.
-    assert max(spark.sparkContext.parallelize([0, 1], 2).mapPartitions(frozen).collect()) > 10_000
+def test_after_a_task_little_is_left_to_collect() -> None:
+    assert printed(IN_A_TASK + COLLECTOR) > 10_000
 
 
-def test_outside_of_a_task_the_collector_is_left_alone() -> None:
-    before = gc.get_freeze_count()
-    after_task()
-    assert gc.get_freeze_count() == before
+def test_rows_do_not_wait_for_a_late_acknowledgement() -> None:
+    assert printed(IN_A_TASK + CONNECTION) == 1
+
+
+@pytest.mark.parametrize("program", [COLLECTOR, CONNECTION])
+def test_outside_of_a_task_the_process_is_left_alone(program: str) -> None:
+    assert printed(program) == 0

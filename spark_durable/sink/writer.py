@@ -26,6 +26,7 @@ from spark_durable.sink.prepare import prepare
 from spark_durable.sink.replay import RunMarks, discard, running_batch, take_census
 from spark_durable.sink.rows import StreamWriterBase, WritesBatches
 from spark_durable.sink.task import TaskReport, run_task
+from spark_durable.worker import before_rows
 
 _QUERY_ID = "sql.streaming.queryId"
 _BATCH_ID = "streaming.sql.batchId"
@@ -110,6 +111,10 @@ class StreamingWrite(WritesBatches):
         """
         self._plan = _with_history(self._plan, self._checkpoint)
         return self.__dict__
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        before_rows()
 
     @property
     def schema(self) -> StructType:

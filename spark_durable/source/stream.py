@@ -17,6 +17,7 @@ from spark_durable.source.driver import Driver
 from spark_durable.source.partition import SourcePartition
 from spark_durable.source.read import PartReader
 from spark_durable.source.schema import Columns, columns
+from spark_durable.worker import before_rows
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -47,6 +48,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_driver": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        before_rows()
 
     @property
     def _planning(self) -> Driver:

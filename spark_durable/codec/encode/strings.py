@@ -15,6 +15,7 @@ from spark_durable.codec.encode.arrays import offsets_and_bytes, string_array
 from spark_durable.codec.encode.text import Text, quoted
 
 _QUOTE, _BACKSLASH, _SPACE = b'"\\ '
+_NOT_ASCII = 128
 _SHORT_ESCAPES = {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
 _ESCAPES = _SHORT_ESCAPES | {
     code: f"\\u{code:04X}" for code in range(32) if code not in _SHORT_ESCAPES
@@ -70,8 +71,11 @@ def escape_text(text: str) -> str:
 
 def escaped_strings(values: Array) -> Array:
     """Strings as they stand between quotes: ``"``, backslash and control characters escaped."""
-    values = _repaired(_as_narrow(values, pa.string()))
+    values = _as_narrow(values, pa.string())
     offsets, data = offsets_and_bytes(values)
+    if len(data) and data.max() >= _NOT_ASCII:
+        values = _repaired(values)
+        offsets, data = offsets_and_bytes(values)
     special = (data < _SPACE) | (data == _QUOTE) | (data == _BACKSLASH)
     if not special.any():
         return values
