@@ -1,6 +1,6 @@
-"""Blocks of messages to columns by pyarrow's JSON reader.
+"""Blocks of messages to columns: by where their values lie, or else by pyarrow's JSON reader.
 
-The reader fails a whole block for one message it does not take. Then the messages at fault are
+The latter fails a whole block for one message it does not take. Then the messages at fault are
 looked for, first by scans of each, then by halving; they are left to the per-row path.
 """
 
@@ -18,6 +18,7 @@ from spark_durable.codec.decode.restore import restorer_for
 from spark_durable.codec.decode.scan import with_long_exponents, with_non_numbers
 from spark_durable.codec.decode.schema import wire_schema
 from spark_durable.codec.decode.suspects import SuspectFinder
+from spark_durable.codec.decode.uniform import uniform_columns
 from spark_durable.codec.messages import join_ndjson
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ _BLOCK_BYTES = 1 << 20
 # Fewer messages than this are read faster one by one.
 SMALLEST_BLOCK = 32
 _UNEXPECTED_FIELD = "unexpected field"
+# Blocks read by the parser after one whose messages were not of one shape.
+_PAUSE = 7
 
 
 @dataclass(slots=True)
@@ -61,6 +64,7 @@ class BlockReader:
         self._other_fields: Literal["error", "ignore"] = "error"
         # After a block that foundered the next one is scanned first: trouble comes in numbers.
         self._scan_first = False
+        self._not_uniform = 0  # blocks to go until messages of one shape are expected again
 
     @classmethod
     def of(cls, schema: DecodeSchema) -> BlockReader | None:
@@ -110,13 +114,23 @@ class BlockReader:
             messages, rows = _leave(messages, rows, with_non_numbers(messages), result)
         if not len(rows):
             return True
-        table = self._parse(messages)
-        if table is not None:
-            self._restore(table, rows, result)
-        return table is not None
+        columns = self._uniform(messages) or self._parse(messages)
+        if columns is not None:
+            self._restore(columns, rows, result)
+        return columns is not None
 
-    def _parse(self, messages: Messages) -> pa.Table | None:
-        """The table of these messages, one row each; None if they do not all parse."""
+    def _uniform(self, messages: Messages) -> list[Array] | None:
+        """The columns of messages of one shape. After others it is not tried for a while."""
+        if self._not_uniform:
+            self._not_uniform -= 1
+            return None
+        columns = uniform_columns(messages, self._wire)
+        if columns is None:
+            self._not_uniform = _PAUSE
+        return columns
+
+    def _parse(self, messages: Messages) -> list[Array] | None:
+        """The columns of these messages, one row each; None if they do not all parse."""
         try:
             table = pj.read_json(
                 pa.BufferReader(join_ndjson(messages.array)),
@@ -135,13 +149,15 @@ class BlockReader:
             return None if len(with_non_numbers(messages)) else self._parse(messages)
         # Each message begins and ends with a brace. Between "}" and "{" a newline cannot stand in
         # one value, so each message is one row or several; as many rows as messages means one each.
-        return table if table.num_rows == len(messages) else None
+        if table.num_rows != len(messages):
+            return None
+        return [one_array(table.column(name)) for name in self._wire.names]
 
-    def _restore(self, table: pa.Table, rows: NDArray[np.int64], result: BlockResult) -> None:
+    def _restore(self, found: list[Array], rows: NDArray[np.int64], result: BlockResult) -> None:
         columns = []
         own_rows = np.arange(len(rows))
-        for name, restore in zip(self._wire.names, self._restorers, strict=True):
-            column, failed = restore(one_array(table.column(name)), own_rows)
+        for values, restore in zip(found, self._restorers, strict=True):
+            column, failed = restore(values, own_rows)
             columns.append(column)
             if len(failed):
                 result.left.append(rows[np.unique(failed)])
