@@ -24,7 +24,8 @@ _QUOTE, _BACKSLASH, _SPACE, _MINUS, _ZERO, _NINE, _POINT = b'"\\ -09.'
 _IS_EXPONENT = np.isin(np.arange(256), list(b"eE"))
 _AFTER_ZERO = np.isin(np.arange(256), list(b".eE"))
 _WORD = 8
-_MOST_BYTES = 2**31 - 1
+# What is looked at at once takes several times its size in memory.
+_MOST_BYTES = 1 << 26
 
 
 def uniform_columns(messages: Messages, wire: pa.Schema) -> list[Array] | None:
