@@ -79,15 +79,14 @@ class _Found:
         quotes = self._quotes(data)
         places = {}
         at, before = starts, 0  # the end of the last value, and how many quotes are before it
-        for value, run, following in zip(
-            skeleton.values, skeleton.runs, skeleton.runs[1:], strict=False
-        ):
+        for number, value in enumerate(skeleton.values):
+            run, following = skeleton.runs[number : number + 2]
             self._require(run, at)
             low, before = at + np.int32(len(run)), before + run.count(b'"')
             anchor = following.find(b'"')
             if anchor >= 0:
                 at = quotes[:, before] - np.int32(anchor)
-            elif following is skeleton.runs[-1]:
+            elif number == len(skeleton.values) - 1:
                 at = ends - np.int32(len(following))
             else:
                 raise _NotUniform
