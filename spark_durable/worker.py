@@ -1,4 +1,4 @@
-"""A Spark Python worker around a task: what makes a micro-batch of a few rows wait."""
+"""A Spark Python worker around a task: what would make its rows wait."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import socket
 import stat
 
 from pyspark import TaskContext
+
+from spark_durable.memory import keep_freed_memory
 
 _DESCRIPTORS = range(3, 32)  # the worker's connection to the JVM is among its first
 
@@ -29,7 +31,13 @@ def before_rows() -> None:
                     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 
 
-def after_task() -> None:
+def begin_task() -> None:
+    """Keeps the memory of one block for the next, where the process is a worker's."""
+    if TaskContext.get() is not None:
+        keep_freed_memory()
+
+
+def end_task() -> None:
     """Takes all that is loaded by now out of the sight of the garbage collector, once a process.
 
     Spark collects garbage after every task. With pyarrow, pandas and this package loaded that

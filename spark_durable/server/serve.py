@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import signal
 import sys
 from contextlib import suppress
 
 import uvicorn
 
+from spark_durable.memory import keep_freed_memory
+
 from .config import ServerConfig
 from .runtime import Runtime, bind
 from .store import StoreError
-
-# glibc's names and numbers; larger allocations go back to the kernel when they are freed.
-_M_TRIM_THRESHOLD = -1
-_M_MMAP_THRESHOLD = -3
-_FROM_THE_HEAP = 8 << 20
-_KEPT = 64 << 20
 
 
 def serve(config: ServerConfig) -> int:
@@ -36,7 +31,7 @@ def serve(config: ServerConfig) -> int:
         print(f"cannot start: {error}", file=sys.stderr)
         return 1
     _allow_many_files()
-    _keep_freed_memory()
+    keep_freed_memory()
     runtime = Runtime(config, listener)
     loop = new_event_loop()
     try:
@@ -61,17 +56,6 @@ def _allow_many_files() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def _keep_freed_memory() -> None:
-    """Keeps what one body has freed for the next. glibc hands it back to the kernel at once, and
-    then half of what an append of 1 MB costs is faulting the same pages in again."""
-    if sys.platform != "linux":
-        return
-    with suppress(AttributeError, OSError):  # another C library
-        libc = ctypes.CDLL(None)
-        libc.mallopt(_M_MMAP_THRESHOLD, _FROM_THE_HEAP)
-        libc.mallopt(_M_TRIM_THRESHOLD, _KEPT)
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:

@@ -32,7 +32,7 @@ from spark_durable.sink.plan import (
 )
 from spark_durable.sink.routes import by_stream
 from spark_durable.sink.spool import Spool
-from spark_durable.worker import after_task
+from spark_durable.worker import begin_task, end_task
 
 if TYPE_CHECKING:
     from spark_durable.sink.lane import Texts
@@ -63,6 +63,7 @@ def run_task(plan: SinkPlan, place: Place, batches: Iterator[pa.RecordBatch]) ->
 
     A second run with the same rows, in the same order where that matters, adds nothing.
     """
+    begin_task()
     options = plan.options
     connections = 1 if options.stream_column is None else ROUTED_CONNECTIONS
     with Spool(SPOOL_BYTES) as spool, Outbox(options.client_settings(), connections) as outbox:
@@ -70,7 +71,7 @@ def run_task(plan: SinkPlan, place: Place, batches: Iterator[pa.RecordBatch]) ->
         for messages in messages_of(plan, batches):
             writer.add(messages)
         report = writer.finish()
-    after_task()
+    end_task()
     return report
 
 

@@ -46,7 +46,7 @@ from spark_durable.source.session import time_zone
 from spark_durable.source.spans import Span
 from spark_durable.source.target import Target
 from spark_durable.source.wire import Wire, open_wire
-from spark_durable.worker import after_task
+from spark_durable.worker import begin_task, end_task
 
 # Snapshots that follow each other faster than they can be read are given up, and the error told.
 _MAX_OVERTAKEN: Final = 20
@@ -74,13 +74,14 @@ class PartReader:
         self._columns = columns
 
     def read(self, parts: tuple[Part, ...]) -> Iterator[pa.RecordBatch]:
+        begin_task()
         rows = RowMaker(self._columns, self._options, time_zone())
         with open_wire(self._options) as wire:
             for fetched in prefetch(self._fetch(wire, parts)):
                 span = fetched.span()
                 if len(span.messages):
                     yield rows.rows(fetched.of, span, fetched.kind, fetched.width)
-        after_task()
+        end_task()
 
     def _fetch(self, wire: Wire, parts: tuple[Part, ...]) -> Iterator[_Fetched]:
         for part in parts:
