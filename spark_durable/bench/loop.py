@@ -1,8 +1,15 @@
-"""What people write without a connector: a request per row, from ``foreachPartition``."""
+"""What people write without a connector: an append per row, and a stream read message by message.
+
+The rows go out of ``foreachPartition``, once through requests and once through the official Python
+client, which also does the reading. The client is a peer of the benchmark only: where it is not
+installed, its figures are left out, and that is told.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import importlib.util
+import sys
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from spark_durable.bench.harness import Report, rate, ratio, take_turns
@@ -12,24 +19,48 @@ from spark_durable.bench.rows import RowShape
 if TYPE_CHECKING:
     from pyspark.sql import Row
 
+_JSON = "application/json"
+
 
 def measure_loop(parties: Parties, shape: RowShape, rows: int, rounds: int, report: Report) -> None:
-    """Rows per second of the sink beside such a loop. The loop gets fewer rows: it is slow."""
+    """Rows per second of sink and source beside such loops. Appending row by row is slow, and gets
+    fewer rows."""
     few = max(200, rows // 1000)
+    filled = parties.fresh_stream()
+    shape.frame(parties.spark, rows, 2).write.format("durablestream").mode("append").save(filled)
 
     def sink() -> float:
         writer = shape.frame(parties.spark, rows, 2).write.format("durablestream")
         return rate(lambda: writer.mode("append").save(parties.fresh_stream()), rows)
 
-    def loop() -> float:
-        url = parties.fresh_stream()
-        texts = shape.frame(parties.spark, few, 2).selectExpr("to_json(struct(*)) AS value")
-        return rate(lambda: texts.foreachPartition(post_rows(url)), few)
+    def source() -> float:
+        reader = parties.spark.read.format("durablestream").schema(shape.schema)
+        read = reader.load(filled).write.format("noop").mode("overwrite")
+        return rate(read.save, rows)
 
-    rates = take_turns({"loop": loop, "loop_sink": sink}, rounds)
+    def looped(append: Callable[[str], Callable[[Iterable[Row]], None]]) -> float:
+        texts = shape.frame(parties.spark, few, 2).selectExpr("to_json(struct(*)) AS value")
+        return rate(lambda: texts.foreachPartition(append(parties.fresh_stream())), few)
+
+    cases = {"loop": lambda: looped(post_rows), "loop_sink": sink}
+    if importlib.util.find_spec("durable_streams") is None:
+        print("left out: the official client (pip install durable-streams)", file=sys.stderr)
+    else:
+        cases |= {
+            "client": lambda: looped(append_rows),
+            "client_read": lambda: rate(lambda: read_all(filled, rows), rows),
+            "client_source": source,
+        }
+    rates = take_turns(cases, rounds)
     report.rates.update(rates)
-    detail = f"loop {rates['loop'].median:,.0f} rows/s"
-    report.add(ratio("sink_vs_loop", rates["loop_sink"], rates["loop"], detail=detail))
+    for figure, ours, theirs in (
+        ("sink_vs_loop", "loop_sink", "loop"),
+        ("sink_vs_client", "loop_sink", "client"),
+        ("source_typed_vs_client", "client_source", "client_read"),
+    ):
+        if theirs in rates:
+            detail = f"{theirs} {rates[theirs].median:,.0f} rows/s"
+            report.add(ratio(figure, rates[ours], rates[theirs], detail=detail))
 
 
 class post_rows:  # noqa: N801 - used as a function; a class because Spark pickles it
@@ -41,10 +72,36 @@ class post_rows:  # noqa: N801 - used as a function; a class because Spark pickl
     def __call__(self, rows: Iterable[Row]) -> None:
         import requests
 
-        headers = {"Content-Type": "application/json"}
+        headers = {"Content-Type": _JSON}
         with requests.Session() as session:
             session.put(self._url, headers=headers, timeout=10)
             for row in rows:
                 session.post(
                     self._url, data=row.value.encode(), headers=headers, timeout=10
                 ).raise_for_status()
+
+
+class append_rows:  # noqa: N801 - as above
+    """Appends each row by itself through the official client, which waits for each answer."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def __call__(self, rows: Iterable[Row]) -> None:
+        import json
+
+        from durable_streams import DurableStream
+
+        with DurableStream.create(self._url, content_type=_JSON) as stream:
+            for row in rows:
+                stream.append(json.loads(row.value))
+
+
+def read_all(url: str, expected: int) -> None:
+    """Reads a stream to its end through the official client, message by message."""
+    from durable_streams import stream
+
+    with stream(url, live=False) as messages:
+        found = sum(1 for _ in messages.iter_json())
+    if found != expected:
+        raise AssertionError(f"{found} messages of {expected}")
