@@ -61,7 +61,7 @@ audit: $(VENV)/.installed  ## known vulnerabilities of the locked dependencies (
 
 test: setup check $(VENV)/.jars postgres chromium tests/node/node_modules/.installed  ## the tests (about 35 minutes on 2 cores)
 	$(BIN)/python -m tests.audit --unless-offline requirements.lock
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-long: setup $(VENV)/.jars postgres tests/node/node_modules/.installed  ## the long versions: 20 and 50 kills, 1 and 2 GB
 	$(BIN)/python -m pytest -m long $(ARGS)

@@ -35,6 +35,25 @@ settings.register_profile("here", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("here")
 
 
+# Files whose tests start JVMs of their own. Begun first, none of them runs alone in the end.
+_SLOWEST = (
+    "publish/relay/test_delta",
+    "test_notebooks",
+    "publish/relay/test_postgres",
+    "sink/test_",
+    "source/test_",
+    "jobs/test_",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def rank(item: pytest.Item) -> int:
+        path = item.path.as_posix()
+        return next((n for n, part in enumerate(_SLOWEST) if part in path), len(_SLOWEST))
+
+    items.sort(key=rank)
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
     """A running server and how to name fresh streams on it."""

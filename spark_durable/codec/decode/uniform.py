@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_durable.codec.buffers import Array, binary_view, pc
+from spark_durable.codec.decode.digits import integers
 from spark_durable.codec.decode.skeleton import Path, Skeleton, skeleton_of
 
 if TYPE_CHECKING:
@@ -159,7 +160,9 @@ class _Found:
             raise _NotUniform
         if pa.types.is_boolean(kind):
             return self._booleans(low, high)
-        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        if pa.types.is_integer(kind):
+            return self._integers(low, high, kind)
+        if not pa.types.is_floating(kind):
             raise _NotUniform
         return self._numbers(low, high, kind)
 
@@ -188,6 +191,12 @@ class _Found:
         if not pc.all(pc.or_(true, pc.equal(texts, "false"))).as_py():
             raise _NotUniform
         return true
+
+    def _integers(self, low: NDArray[np.int32], high: NDArray[np.int32], kind: Any) -> Array:
+        values = integers(self._words, low, high)
+        if values is None:
+            return self._numbers(low, high, kind)
+        return pc.cast(pa.array(values), kind)
 
     def _numbers(self, low: NDArray[np.int32], high: NDArray[np.int32], kind: Any) -> Array:
         """Arrow reads more as a number than JSON allows: that is ruled out before it reads."""

@@ -47,6 +47,11 @@ def make_events(count: int, keys: int, poisoned: int, seed: int) -> list[Given]:
     ]
 
 
+def batch_size(events: Sequence[Given]) -> int:
+    """Events of one request: so many that few events still take some twenty requests."""
+    return 25 if len(events) > 1000 else 10
+
+
 @dataclass(slots=True)
 class Faults:
     """Refusals and lost answers at random; a body that holds a poisoned event is always refused."""

@@ -27,6 +27,7 @@ from tests.publish.conftest import read_messages
 from tests.publish.relay.harness import (
     Faults,
     Given,
+    batch_size,
     check_arrived,
     kill_in_the_middle,
     make_events,
@@ -283,10 +284,11 @@ def survive_kills(
     rng = random.Random(22)
     arguments = ["run", "--delta", str(outbox.base), "--target", proxy.through(outbox.url)]
     arguments += ["--backoff", "20ms", "--max-backoff", "200ms", "--pause", "50ms"]
-    arguments += ["--batch-events", "25", "--max-events", str(max(900, len(events) // 8))]
+    batch = batch_size(events)
+    arguments += ["--batch-events", str(batch), "--max-events", str(max(900, len(events) // 8))]
     done = 0
     for _ in range(kills):
-        done += kill_in_the_middle(faults, rng.randint(3, 30), arguments)
+        done += kill_in_the_middle(faults, rng.randint(3, batch), arguments)
     assert done == kills, "the relay was done before it could be killed"
     code, reports, err = run_to_end(arguments)
     assert code == 0, err
@@ -304,7 +306,7 @@ def survive_kills(
 def test_killed_again_and_again_every_event_arrives_once_in_order(
     outbox: Outbox, failing: tuple[FaultProxy, Faults]
 ) -> None:
-    survive_kills(outbox, failing, make_events(600, keys=30, poisoned=5, seed=23), kills=1)
+    survive_kills(outbox, failing, make_events(200, keys=20, poisoned=2, seed=23), kills=1)
 
 
 @pytest.mark.long

@@ -27,6 +27,7 @@ from tests.publish.conftest import read_messages, read_records
 from tests.publish.relay.harness import (
     Faults,
     Given,
+    batch_size,
     check_arrived,
     kill_in_the_middle,
     make_events,
@@ -292,10 +293,11 @@ def survive_kills(
     rng = random.Random(12)
     arguments = ["run", "--postgres", table, "--target", proxy.through(url)]
     arguments += ["--backoff", "20ms", "--max-backoff", "200ms", "--pause", "50ms"]
-    arguments += ["--batch-events", "25", "--max-events", str(max(300, len(events) // 8))]
+    batch = batch_size(events)
+    arguments += ["--batch-events", str(batch), "--max-events", str(max(300, len(events) // 8))]
     done = 0
     for _ in range(kills):
-        done += kill_in_the_middle(faults, rng.randint(3, 30), arguments, OUTBOX_DSN=dsn)
+        done += kill_in_the_middle(faults, rng.randint(3, batch), arguments, OUTBOX_DSN=dsn)
     assert done == kills, "the relay was done before it could be killed"
     faults.outage = True
     before = {event_id: state[1] for event_id, state in states(db, table).items()}
@@ -323,7 +325,7 @@ def test_killed_again_and_again_every_event_arrives_once_in_order(
     failing: tuple[FaultProxy, Faults],
     target: str,
 ) -> None:
-    events = make_events(600, keys=30, poisoned=6, seed=13)
+    events = make_events(300, keys=30, poisoned=3, seed=13)
     survive_kills(db, postgres, outbox, failing, target, events, kills=2)
     check_arrived(events, [json.loads(m) for m in read_messages(target)])
 
@@ -337,7 +339,7 @@ def test_killed_again_and_again_topics_have_every_event_once_within_the_window(
 ) -> None:
     url = f"{embedded.url}/v0/topics/pg-{uuid.uuid4().hex[:8]}"
     requests.put(url, json={"idempotency_window_ms": 3_600_000}, timeout=10)
-    events = make_events(300, keys=30, poisoned=3, seed=14)
+    events = make_events(200, keys=20, poisoned=2, seed=14)
     survive_kills(db, postgres, outbox, failing, url, events, kills=1)
     check_arrived(events, [json.loads(record["data"]) for record in read_records(url)])
 
