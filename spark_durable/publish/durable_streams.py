@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any
@@ -33,6 +32,7 @@ from spark_durable.publish.contract import (
     refuse_bad,
     shortened,
 )
+from spark_durable.publish.per_thread import PerThread
 
 _MAX_PRODUCER_ID = 200
 
@@ -82,9 +82,7 @@ class DurableStreamsPublisher:
         self._create_if_missing = create_if_missing
         self._envelope = envelope
         self._limits = (max_batch_events if self._json else 1, max_batch_bytes)
-        self._local = threading.local()
-        self._lock = threading.Lock()
-        self._clients: list[DurableClient] = []
+        self._clients = PerThread(lambda: DurableClient(self._settings))
         self._existing: set[str] = set()
 
     def __reduce__(self) -> tuple[Callable[..., DurableStreamsPublisher], tuple[Any, ...]]:
@@ -106,20 +104,7 @@ class DurableStreamsPublisher:
         """Connections are made on first use, one client a thread."""
 
     def close(self) -> None:
-        with self._lock:
-            for client in self._clients:
-                client.close()
-            self._clients.clear()
-            self._local = threading.local()
-
-    def _client(self) -> DurableClient:
-        client: DurableClient | None = getattr(self._local, "client", None)
-        if client is None:
-            client = DurableClient(self._settings)
-            self._local.client = client
-            with self._lock:
-                self._clients.append(client)
-        return client
+        self._clients.close()
 
     def check(self, event: Event) -> str | None:
         if problem := addresses.missing_field(self._url, event):
@@ -157,7 +142,7 @@ class DurableStreamsPublisher:
         if (failure := self._ensure(url)) is not None:
             return for_all(failure, events)
         try:
-            result = self._client().append(
+            result = self._clients.get().append(
                 url, self._body(events), content_type=self._content_type, producer=triple
             )
         except DurableError as error:
@@ -178,7 +163,7 @@ class DurableStreamsPublisher:
         if not self._create_if_missing or url in self._existing:
             return None
         try:
-            self._client().create(url, content_type=self._content_type)
+            self._clients.get().create(url, content_type=self._content_type)
         except ConfigurationMismatchError:
             pass  # it is there; whether it takes our content type is for the append to say
         except BadRequestError as error:
@@ -193,7 +178,7 @@ class DurableStreamsPublisher:
         """Asks for the stream, or where the address varies for what lies above it."""
         url = self._url.split("{", 1)[0].rstrip("/")
         try:
-            self._client().head(url)
+            self._clients.get().head(url)
         except (NotFoundError, NotSupportedError):
             return PublishResult(Verdict.DELIVERED, "404")  # it answers
         except DurableError as error:
@@ -205,7 +190,7 @@ class DurableStreamsPublisher:
         triple = events[0].triple or bare_triple(events[0].event_id)
         url = addresses.resolve(self._url, events[0])
         try:
-            found = self._client().probe(
+            found = self._clients.get().probe(
                 url, triple.id, triple.epoch, content_type=self._content_type
             )
         except NotFoundError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -26,6 +25,7 @@ from spark_durable.publish.contract import (
     refuse_bad,
     shortened,
 )
+from spark_durable.publish.per_thread import PerThread
 
 # A write takes 10,000 records and 64 MiB; a record 1 MiB.
 MAX_RECORDS = 10_000
@@ -70,9 +70,7 @@ class TopicsPublisher:
         self._create = self._arguments["create"]
         self._node = node
         self._limits = (self._arguments["max_batch_events"], max_batch_bytes)
-        self._local = threading.local()
-        self._lock = threading.Lock()
-        self._transports: list[Transport] = []
+        self._transports = PerThread(lambda: Transport(self._settings))
         self._existing: set[str] = set()
 
     def __reduce__(self) -> tuple[Callable[..., TopicsPublisher], tuple[Any, ...]]:
@@ -93,20 +91,7 @@ class TopicsPublisher:
         """Connections are made on first use, one a thread."""
 
     def close(self) -> None:
-        with self._lock:
-            for transport in self._transports:
-                transport.close()
-            self._transports.clear()
-            self._local = threading.local()
-
-    def _transport(self) -> Transport:
-        transport: Transport | None = getattr(self._local, "transport", None)
-        if transport is None:
-            transport = Transport(self._settings)
-            self._local.transport = transport
-            with self._lock:
-                self._transports.append(transport)
-        return transport
+        self._transports.close()
 
     def check(self, event: Event) -> str | None:
         if problem := addresses.missing_field(self._url, event):
@@ -150,7 +135,9 @@ class TopicsPublisher:
         what = f"{'write to' if method == 'POST' else method} {urls.redact(url)}"
         headers = {"Content-Type": CONTENT_TYPE_JSON}
         try:
-            with self._transport().send(what, method, url, headers=headers, body=body) as answer:
+            with self._transports.get().send(
+                what, method, url, headers=headers, body=body
+            ) as answer:
                 if answer.status not in (200, 201):
                     return self._refused(what, answer)
                 document = json.loads(answer.read())
