@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -15,6 +16,8 @@ from spark_durable.publish.relay.model import Assignment, Outcome
 
 # A refusal of what an event holds is clear; after any other failure the target itself is asked.
 _NO_PING = ("422",)
+# A target that refuses so many times in a row, having been waited for each time, is left alone.
+_PATIENCE = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +33,10 @@ class PlannedEvent:
 class LaneRunner:
     """Sends planned events until a lane fails, its address pauses or the deadline passes.
 
-    A failure ends its lane for this run: what follows is held, so nothing overtakes. A pause ends
-    every lane of its address. Nothing new is begun after ``deadline`` (a ``time.time()``).
+    A failure ends its lane for this run: what follows is held, so nothing overtakes. A pause holds
+    for every lane of its address: where the target has said until when, it is waited for and the
+    same body sent again under its triple, else the address is done with for this run. Nothing new
+    is begun after ``deadline`` (a ``time.time()``).
     """
 
     publisher: Publisher
@@ -44,25 +49,32 @@ class LaneRunner:
         lanes: dict[object, list[PlannedEvent]] = {}
         for item in planned:
             lanes.setdefault(item.assignment.lane, []).append(item)
-        paused = _Paused()
+        doors = {address: _Door(self.deadline) for address in _addresses(lanes.values())}
         with ThreadPoolExecutor(self.concurrency) as pool:
-            for outcomes in pool.map(lambda lane: self._run_lane(lane, paused), lanes.values()):
+            for outcomes in pool.map(lambda lane: self._run_lane(lane, doors), lanes.values()):
                 yield from outcomes
 
-    def _run_lane(self, lane: list[PlannedEvent], paused: _Paused) -> list[Outcome]:
+    def _run_lane(self, lane: list[PlannedEvent], doors: Mapping[str, _Door]) -> list[Outcome]:
         lane.sort(key=lambda item: (item.assignment.seq, item.assignment.position))
         found: list[Outcome] = []
         for _, members in groupby(lane, key=lambda item: item.assignment.seq):
-            body = list(members)
-            if body[0].assignment.address in paused or time.time() >= self.deadline:
-                break
-            outcomes = self._attempt(body)
+            outcomes = self._deliver(body := list(members), doors[body[0].assignment.address])
             found += outcomes
-            if any(outcome.verdict is Verdict.PAUSE for outcome in outcomes):
-                paused.add(body[0].assignment.address)
-            if any(outcome.verdict is not Verdict.DELIVERED for outcome in outcomes):
+            if not outcomes or any(item.verdict is not Verdict.DELIVERED for item in outcomes):
                 break
         return found
+
+    def _deliver(self, body: Sequence[PlannedEvent], door: _Door) -> list[Outcome]:
+        """What came of a body at last; nothing if it could not be begun."""
+        outcomes: list[Outcome] = []
+        while door.wait():
+            outcomes = self._attempt(body)
+            refused = next((item for item in outcomes if item.verdict is Verdict.PAUSE), None)
+            if refused is None:
+                door.passed()
+                break
+            door.refused(refused.started_at, None if refused.ambiguous else refused.retry_after)
+        return outcomes
 
     def _attempt(self, body: Sequence[PlannedEvent]) -> list[Outcome]:
         events = [_with_triple(item) for item in body]
@@ -116,19 +128,41 @@ class LaneRunner:
         return replace(result, verdict=Verdict.DEAD if alone else Verdict.SPLIT)
 
 
-class _Paused:
-    """Addresses that take nothing in this run."""
+class _Door:
+    """Whether an address takes anything, for all of its lanes."""
 
-    def __init__(self) -> None:
-        self._addresses: set[str] = set()
+    def __init__(self, deadline: float) -> None:
+        self._deadline = deadline
         self._lock = threading.Lock()
+        self._opens = 0.0
+        self._refused = 0.0  # when it was last found shut
+        self._times = 0  # in a row
 
-    def add(self, address: str) -> None:
+    def wait(self) -> bool:
+        """Waits until it opens. False if that is not within this run."""
+        while (now := time.time()) < self._opens < self._deadline:
+            time.sleep(self._opens - now)
+        return now < self._deadline and self._opens < self._deadline
+
+    def passed(self) -> None:
         with self._lock:
-            self._addresses.add(address)
+            self._times = 0
 
-    def __contains__(self, address: str) -> bool:
-        return address in self._addresses
+    def refused(self, begun: float, retry_after: float | None) -> None:
+        """``begun`` is when the refused request was: those begun together are refused as one."""
+        now = time.time()
+        with self._lock:
+            if begun >= self._refused:
+                self._refused = now
+                self._times += 1
+            if retry_after is None or self._times > _PATIENCE:
+                self._opens = math.inf
+            else:
+                self._opens = max(self._opens, now + retry_after)
+
+
+def _addresses(lanes: Iterable[Sequence[PlannedEvent]]) -> set[str]:
+    return {item.assignment.address for lane in lanes for item in lane}
 
 
 def _with_triple(item: PlannedEvent) -> Event:
