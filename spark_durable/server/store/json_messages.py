@@ -41,10 +41,11 @@ def encode(body: Buffer) -> tuple[bytes, int]:
     if not messages:
         return b"", 0
     messages.append(msgspec.Raw(b""))
-    if b"\n" in body:
+    stored = SEPARATOR.join(messages)
+    if stored.count(b"\n") >= len(messages):
         # only ever between tokens: inside a string it is not valid JSON
-        messages = [msgspec.Raw(bytes(each).replace(b"\n", b" ")) for each in messages]
-    return SEPARATOR.join(messages), len(messages) - 1
+        stored = SEPARATOR.join([bytes(each).replace(b"\n", b" ") for each in messages])
+    return stored, len(messages) - 1
 
 
 def split(stored: Buffer) -> list[bytes]:
