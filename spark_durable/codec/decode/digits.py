@@ -54,13 +54,17 @@ def _unsigned(
         return None
     if ((_first_byte(word) == _ZERO) & (length > 1)).any():
         return None
-    value = _eight(word, np.minimum(length, _WORD))
-    if value is None or longest <= _WORD:
+    if longest <= _WORD:
+        value = _eight(word, length)
         return None if value is None else value.view(np.int64)
+    value = _eight(word, np.minimum(length, _WORD))
     rest = np.maximum(length - _WORD, 0)
     # A short number has nothing there, wherever that is.
     lower = _eight(words[np.where(rest > 0, low + _WORD, low)], rest)
-    return None if lower is None else (value * _POWERS[rest] + lower).view(np.int64)
+    if value is None or lower is None:
+        return None
+    whole: NDArray[np.uint64] = value * _POWERS[rest] + lower
+    return whole.view(np.int64)
 
 
 def _first_byte(word: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -69,8 +73,9 @@ def _first_byte(word: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 def _eight(word: NDArray[np.uint64], length: NDArray[Any]) -> NDArray[np.uint64] | None:
     """The number in the first ``length`` bytes of each word, 0 if that is none of them."""
-    gap = ((_WORD - length) * 8).astype(np.uint64)
-    digits = np.where(length > 0, (word ^ _ZEROS) << np.minimum(gap, np.uint64(56)), np.uint64(0))
+    # Shifted up, so that the last digit is where eight of them have theirs. A shift by all bits,
+    # where there are none, leaves 0.
+    digits = (word ^ _ZEROS) << ((_WORD - length) * 8).astype(np.uint64)
     if (((digits + _PAST_NINE) | digits) & _FIRST_BITS).any():
         return None
     for mask, factor, shift in _STEPS:

@@ -64,13 +64,13 @@ class _Found:
         self._words = np.ndarray(len(self._data) - _WORD + 1, "<u8", self._data, strides=(1,))
         self._buffer = pa.py_buffer(self._data.data)
         self._picks: Array = pa.array(np.arange(0, 2 * self._rows, 2, dtype=np.int32))
-        bounds = (messages.offsets - first).astype(np.int32)
+        bounds = (messages.offsets - first).astype(np.intp)  # other integers are slow indices
         self._places = self._locate(bounds[:-1], bounds[1:], self._data[: last - first])
         self._unused = set(self._places)
 
     def _locate(
-        self, starts: NDArray[np.int32], ends: NDArray[np.int32], data: NDArray[np.uint8]
-    ) -> dict[Path, tuple[bool, NDArray[np.int32], NDArray[np.int32]]]:
+        self, starts: NDArray[np.intp], ends: NDArray[np.intp], data: NDArray[np.uint8]
+    ) -> dict[Path, tuple[bool, NDArray[np.intp], NDArray[np.intp]]]:
         """Begin and end of each value in each message.
 
         All messages together have as many quotes as their runs. So when each message is made of the
@@ -83,24 +83,24 @@ class _Found:
         for number, value in enumerate(skeleton.values):
             run, following = skeleton.runs[number : number + 2]
             self._require(run, at)
-            low, before = at + np.int32(len(run)), before + run.count(b'"')
+            low, before = at + len(run), before + run.count(b'"')
             anchor = following.find(b'"')
             if anchor >= 0:
-                at = quotes[:, before] - np.int32(anchor)
+                at = quotes[:, before] - anchor
             elif number == len(skeleton.values) - 1:
-                at = ends - np.int32(len(following))
+                at = ends - len(following)
             else:
                 raise _NotUniform
             # Arrow must not be given a text that ends before it begins.
-            if (at < low + np.int32(not value.is_string)).any():
+            if (at < low + (not value.is_string)).any():
                 raise _NotUniform
             places[value.path] = (value.is_string, low, at)
         self._require(skeleton.runs[-1], at)
-        if (at + np.int32(len(skeleton.runs[-1])) != ends).any():
+        if (at + len(skeleton.runs[-1]) != ends).any():
             raise _NotUniform
         return places
 
-    def _quotes(self, data: NDArray[np.uint8]) -> NDArray[np.int32]:
+    def _quotes(self, data: NDArray[np.uint8]) -> NDArray[np.intp]:
         """The positions of quotes, as many in a row as a message of this shape has."""
         count = sum(run.count(b'"') for run in self._skeleton.runs)
         # Control characters do not stand in strings; what else they stand for is not looked at.
@@ -109,12 +109,12 @@ class _Found:
         found = np.flatnonzero(data == _QUOTE)
         if len(found) != count * self._rows:
             raise _NotUniform
-        return found.astype(np.int32).reshape(self._rows, count)
+        return found.reshape(self._rows, count)
 
-    def _require(self, run: bytes, at: NDArray[np.int32]) -> None:
+    def _require(self, run: bytes, at: NDArray[np.intp]) -> None:
         for begin in range(0, len(run), _WORD):
             piece = run[begin : begin + _WORD]
-            words = self._words[at + np.int32(begin)]
+            words = self._words[at + begin]
             if len(piece) < _WORD:
                 words &= np.uint64((1 << 8 * len(piece)) - 1)
             if (words != np.uint64(int.from_bytes(piece, "little"))).any():
@@ -177,7 +177,7 @@ class _Found:
             else:
                 self._numbers(low, high, pa.float64())
 
-    def _texts(self, low: NDArray[np.int32], high: NDArray[np.int32]) -> Array:
+    def _texts(self, low: NDArray[np.intp], high: NDArray[np.intp]) -> Array:
         # An array of the values and of what is between them, of which every second is taken.
         bounds = np.empty(2 * self._rows + 1, np.int32)
         bounds[:-1:2], bounds[1::2], bounds[-1] = low, high, high[-1]
@@ -185,20 +185,20 @@ class _Found:
         both = pa.Array.from_buffers(pa.string(), 2 * self._rows, buffers)
         return both.take(self._picks)
 
-    def _booleans(self, low: NDArray[np.int32], high: NDArray[np.int32]) -> Array:
+    def _booleans(self, low: NDArray[np.intp], high: NDArray[np.intp]) -> Array:
         texts = self._texts(low, high)
         true = pc.equal(texts, "true")
         if not pc.all(pc.or_(true, pc.equal(texts, "false"))).as_py():
             raise _NotUniform
         return true
 
-    def _integers(self, low: NDArray[np.int32], high: NDArray[np.int32], kind: Any) -> Array:
+    def _integers(self, low: NDArray[np.intp], high: NDArray[np.intp], kind: Any) -> Array:
         values = integers(self._words, low, high)
         if values is None:
             return self._numbers(low, high, kind)
         return pc.cast(pa.array(values), kind)
 
-    def _numbers(self, low: NDArray[np.int32], high: NDArray[np.int32], kind: Any) -> Array:
+    def _numbers(self, low: NDArray[np.intp], high: NDArray[np.intp], kind: Any) -> Array:
         """Arrow reads more as a number than JSON allows: that is ruled out before it reads."""
         data = self._data
         first = low + (data[low] == _MINUS)
