@@ -119,7 +119,12 @@ def _run_arguments(found: argparse.ArgumentParser) -> None:
     found.add_argument("--max-attempts", type=int, default=defaults.max_attempts)
     found.add_argument("--backoff", type=_duration, default=defaults.backoff_s)
     found.add_argument("--max-backoff", type=_duration, default=defaults.max_backoff_s)
-    found.add_argument("--pause", type=_duration, default=defaults.pause_s)
+    found.add_argument(
+        "--pause",
+        type=_duration,
+        default=defaults.pause_s,
+        help="after a target took nothing and did not say until when",
+    )
     found.add_argument("--run-deadline", type=_duration, default=defaults.run_deadline_s)
     found.add_argument("--lease", type=_duration, default=180.0, help="PostgreSQL: of a claim")
     found.add_argument("--claim-shards", type=int, default=64, help="PostgreSQL: of one run")

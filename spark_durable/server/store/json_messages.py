@@ -42,7 +42,7 @@ def encode(body: Buffer) -> tuple[bytes, int]:
         return b"", 0
     messages.append(msgspec.Raw(b""))
     stored = SEPARATOR.join(messages)
-    if stored.count(b"\n") >= len(messages):
+    if b"\n" in body and stored.count(b"\n") >= len(messages):
         # only ever between tokens: inside a string it is not valid JSON
         stored = SEPARATOR.join([bytes(each).replace(b"\n", b" ") for each in messages])
     return stored, len(messages) - 1
