@@ -59,7 +59,7 @@ check: $(VENV)/.installed  ## formatter, linter, strict types
 audit: $(VENV)/.installed  ## known vulnerabilities of the locked dependencies (asks osv.dev)
 	$(BIN)/python -m tests.audit requirements.lock
 
-test: setup check $(VENV)/.jars postgres chromium tests/node/node_modules/.installed  ## the tests (about 35 minutes on 2 cores)
+test: setup check $(VENV)/.jars postgres chromium tests/node/node_modules/.installed  ## the tests (about 33 minutes on 2 cores)
 	$(BIN)/python -m tests.audit --unless-offline requirements.lock
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 

@@ -6,6 +6,7 @@ import socket
 import ssl
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -161,6 +162,11 @@ class ScriptedServer:
                 self._steps[min(len(self.requests), len(self._steps)) - 1](wire)
         except OSError:
             connection.close()  # the client left, or the script ended the connection
+
+    def wait_for_a_request(self, seconds: float = 10) -> None:
+        deadline = time.monotonic() + seconds
+        while not self.requests and time.monotonic() < deadline:
+            time.sleep(0.005)
 
     def __enter__(self) -> ScriptedServer:
         return self

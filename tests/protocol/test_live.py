@@ -101,6 +101,7 @@ def test_servers_that_know_the_parameter_are_asked_to_answer_in_time(
 ) -> None:
     server = scripted(respond(204))
     client.long_poll(f"{server.url}/s", "9", timeout_s=timeout_s)
+    server.wait_for_a_request()  # a client that waits a millisecond is gone before it is seen
     assert f"timeout_ms={asked}" in server.requests[0].target.split("&")
 
 
