@@ -8,6 +8,7 @@ installed, its figures are left out, and that is told.
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
@@ -15,11 +16,10 @@ from typing import TYPE_CHECKING
 from spark_durable.bench.harness import Report, rate, ratio, take_turns
 from spark_durable.bench.parties import Parties
 from spark_durable.bench.rows import RowShape
+from spark_durable.protocol.headers import CONTENT_TYPE_JSON
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
-
-_JSON = "application/json"
 
 
 def measure_loop(parties: Parties, shape: RowShape, rows: int, rounds: int, report: Report) -> None:
@@ -27,7 +27,6 @@ def measure_loop(parties: Parties, shape: RowShape, rows: int, rounds: int, repo
     fewer rows."""
     few = max(200, rows // 1000)
     filled = parties.fresh_stream()
-    shape.frame(parties.spark, rows, 2).write.format("durablestream").mode("append").save(filled)
 
     def sink() -> float:
         writer = shape.frame(parties.spark, rows, 2).write.format("durablestream")
@@ -46,6 +45,8 @@ def measure_loop(parties: Parties, shape: RowShape, rows: int, rounds: int, repo
     if importlib.util.find_spec("durable_streams") is None:
         print("left out: the official client (pip install durable-streams)", file=sys.stderr)
     else:
+        write = shape.frame(parties.spark, rows, 2).write.format("durablestream")
+        write.mode("append").save(filled)
         cases |= {
             "client": lambda: looped(append_rows),
             "client_read": lambda: rate(lambda: read_all(filled, rows), rows),
@@ -72,7 +73,7 @@ class post_rows:  # noqa: N801 - used as a function; a class because Spark pickl
     def __call__(self, rows: Iterable[Row]) -> None:
         import requests
 
-        headers = {"Content-Type": _JSON}
+        headers = {"Content-Type": CONTENT_TYPE_JSON}
         with requests.Session() as session:
             session.put(self._url, headers=headers, timeout=10)
             for row in rows:
@@ -88,11 +89,9 @@ class append_rows:  # noqa: N801 - as above
         self._url = url
 
     def __call__(self, rows: Iterable[Row]) -> None:
-        import json
-
         from durable_streams import DurableStream
 
-        with DurableStream.create(self._url, content_type=_JSON) as stream:
+        with DurableStream.create(self._url, content_type=CONTENT_TYPE_JSON) as stream:
             for row in rows:
                 stream.append(json.loads(row.value))
 

@@ -19,6 +19,7 @@ from spark_durable.protocol.errors import (
     OptionError,
 )
 from spark_durable.protocol.headers import CONTENT_TYPE_JSON
+from spark_durable.protocol.per_thread import PerThread
 from spark_durable.protocol.results import ProbeState, ProducerTriple
 from spark_durable.protocol.settings import ClientSettings
 from spark_durable.protocol.types import is_json
@@ -32,7 +33,6 @@ from spark_durable.publish.contract import (
     refuse_bad,
     shortened,
 )
-from spark_durable.publish.per_thread import PerThread
 
 _MAX_PRODUCER_ID = 200
 

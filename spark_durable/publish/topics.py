@@ -12,6 +12,7 @@ from urllib.parse import quote
 from spark_durable.protocol import urls
 from spark_durable.protocol.errors import DurableError
 from spark_durable.protocol.headers import CONTENT_TYPE_JSON
+from spark_durable.protocol.per_thread import PerThread
 from spark_durable.protocol.refusals import retry_after, told
 from spark_durable.protocol.settings import ClientSettings
 from spark_durable.protocol.transport import Answer, Transport
@@ -25,7 +26,6 @@ from spark_durable.publish.contract import (
     refuse_bad,
     shortened,
 )
-from spark_durable.publish.per_thread import PerThread
 
 # A write takes 10,000 records and 64 MiB; a record 1 MiB.
 MAX_RECORDS = 10_000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from typing import Final, TypeVar
 
 from spark_durable.options import SourceOptions
 from spark_durable.protocol import DurableClient, RetryPolicy
+from spark_durable.protocol.per_thread import PerThread
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -23,21 +23,14 @@ class Wire:
     whose outcome is unknown may be sent again."""
 
     def __init__(self, options: SourceOptions) -> None:
-        self._settings = options.client_settings()
+        settings = options.client_settings()
         self._policy = RetryPolicy(deadline_s=options.retry_timeout)
-        self._local = threading.local()
-        self._clients: list[DurableClient] = []
-        self._lock = threading.Lock()
+        self._clients = PerThread(lambda: DurableClient(settings))
         self._pool: ThreadPoolExecutor | None = None
 
     def client(self) -> DurableClient:
         """This thread's client."""
-        client: DurableClient | None = getattr(self._local, "client", None)
-        if client is None:
-            client = self._local.client = DurableClient(self._settings)
-            with self._lock:
-                self._clients.append(client)
-        return client
+        return self._clients.get()
 
     def call(self, attempt: Callable[[DurableClient], T]) -> T:
         """The result of ``attempt``, through resets, 429 and 503 until the deadline."""
@@ -73,11 +66,7 @@ class Wire:
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._pool = None
-        with self._lock:
-            for client in self._clients:
-                client.close()
-            self._clients.clear()
-        self._local = threading.local()
+        self._clients.close()
 
 
 @contextmanager

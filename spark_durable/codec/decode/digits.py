@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 # More digits than two words hold are left to others.
 MOST_DIGITS = 16
-_WORD = 8
+WORD = 8  # bytes looked at at once
 _MINUS, _ZERO = (np.uint64(code) for code in b"-0")
 _ZEROS = np.uint64(0x3030303030303030)
 _PAST_NINE = np.uint64(0x7676767676767676)  # brings the first bit of a byte up from ten on
@@ -25,7 +25,7 @@ _STEPS = [
         (0x0000FFFF0000FFFF, 10_000 * 2**32 + 1, 32),
     )
 ]
-_POWERS = np.array([10**digits for digits in range(_WORD + 1)], np.uint64)
+_POWERS = np.array([10**digits for digits in range(WORD + 1)], np.uint64)
 
 
 def integers(
@@ -54,13 +54,13 @@ def _unsigned(
         return None
     if ((_first_byte(word) == _ZERO) & (length > 1)).any():
         return None
-    if longest <= _WORD:
+    if longest <= WORD:
         value = _eight(word, length)
         return None if value is None else value.view(np.int64)
-    value = _eight(word, np.minimum(length, _WORD))
-    rest = np.maximum(length - _WORD, 0)
+    value = _eight(word, np.minimum(length, WORD))
+    rest = np.maximum(length - WORD, 0)
     # A short number has nothing there, wherever that is.
-    lower = _eight(words[np.where(rest > 0, low + _WORD, low)], rest)
+    lower = _eight(words[np.where(rest > 0, low + WORD, low)], rest)
     if value is None or lower is None:
         return None
     whole: NDArray[np.uint64] = value * _POWERS[rest] + lower
@@ -75,7 +75,7 @@ def _eight(word: NDArray[np.uint64], length: NDArray[Any]) -> NDArray[np.uint64]
     """The number in the first ``length`` bytes of each word, 0 if that is none of them."""
     # Shifted up, so that the last digit is where eight of them have theirs. A shift by all bits,
     # where there are none, leaves 0.
-    digits = (word ^ _ZEROS) << ((_WORD - length) * 8).astype(np.uint64)
+    digits = (word ^ _ZEROS) << ((WORD - length) * 8).astype(np.uint64)
     if (((digits + _PAST_NINE) | digits) & _FIRST_BITS).any():
         return None
     for mask, factor, shift in _STEPS:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_durable.codec.buffers import Array, binary_view, pc
-from spark_durable.codec.decode.digits import integers
+from spark_durable.codec.decode.digits import WORD, integers
 from spark_durable.codec.decode.skeleton import Path, Skeleton, skeleton_of
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 _QUOTE, _BACKSLASH, _SPACE, _MINUS, _ZERO, _NINE, _POINT = b'"\\ -09.'
 _IS_EXPONENT = np.isin(np.arange(256), list(b"eE"))
 _AFTER_ZERO = np.isin(np.arange(256), list(b".eE"))
-_WORD = 8
 # What is looked at at once takes several times its size in memory.
 _MOST_BYTES = 1 << 26
 
@@ -54,14 +53,14 @@ class _Found:
     def __init__(self, messages: Messages, skeleton: Skeleton) -> None:
         first, last = int(messages.offsets[0]), int(messages.offsets[-1])
         longest = max(map(len, skeleton.runs))
-        if last - first + longest + _WORD > _MOST_BYTES:
+        if last - first + longest + WORD > _MOST_BYTES:
             raise _NotUniform
         self._rows = len(messages)
         self._skeleton = skeleton
         # Bytes may be looked at past the end of the last message, before it is known to end there.
-        self._data = np.zeros(last - first + longest + _WORD, np.uint8)
+        self._data = np.zeros(last - first + longest + WORD, np.uint8)
         self._data[: last - first] = messages.data[first:last]
-        self._words = np.ndarray(len(self._data) - _WORD + 1, "<u8", self._data, strides=(1,))
+        self._words = np.ndarray(len(self._data) - WORD + 1, "<u8", self._data, strides=(1,))
         self._buffer = pa.py_buffer(self._data.data)
         self._picks: Array = pa.array(np.arange(0, 2 * self._rows, 2, dtype=np.int32))
         bounds = (messages.offsets - first).astype(np.intp)  # other integers are slow indices
@@ -112,10 +111,10 @@ class _Found:
         return found.reshape(self._rows, count)
 
     def _require(self, run: bytes, at: NDArray[np.intp]) -> None:
-        for begin in range(0, len(run), _WORD):
-            piece = run[begin : begin + _WORD]
+        for begin in range(0, len(run), WORD):
+            piece = run[begin : begin + WORD]
             words = self._words[at + begin]
-            if len(piece) < _WORD:
+            if len(piece) < WORD:
                 words &= np.uint64((1 << 8 * len(piece)) - 1)
             if (words != np.uint64(int.from_bytes(piece, "little"))).any():
                 raise _NotUniform

@@ -47,9 +47,10 @@ class LaneRunner:
     def run(self, planned: Iterable[PlannedEvent]) -> Iterator[Outcome]:
         """Outcomes of the events that were tried, in no particular order."""
         lanes: dict[object, list[PlannedEvent]] = {}
+        doors: dict[str, _Door] = {}
         for item in planned:
             lanes.setdefault(item.assignment.lane, []).append(item)
-        doors = {address: _Door(self.deadline) for address in _addresses(lanes.values())}
+            doors.setdefault(item.assignment.address, _Door(self.deadline))
         with ThreadPoolExecutor(self.concurrency) as pool:
             for outcomes in pool.map(lambda lane: self._run_lane(lane, doors), lanes.values()):
                 yield from outcomes
@@ -159,10 +160,6 @@ class _Door:
                 self._opens = math.inf
             else:
                 self._opens = max(self._opens, now + retry_after)
-
-
-def _addresses(lanes: Iterable[Sequence[PlannedEvent]]) -> set[str]:
-    return {item.assignment.address for lane in lanes for item in lane}
 
 
 def _with_triple(item: PlannedEvent) -> Event:

@@ -41,12 +41,8 @@ def send(proxy: FaultProxy, url: str, seconds: float = 20) -> list[Verdict]:
     return verdicts
 
 
-def arrived(url: str) -> list[list[int]]:
-    return [json.loads(message)[0] for message in read_messages(url)]
-
-
 class Refusing:
-    """Refuses some appends; ``when`` is told which one it is, counted from 1."""
+    """Refuses the appends of these numbers, counted from 1."""
 
     def __init__(self, when: set[int], retry_after: str | None) -> None:
         self._when = when
